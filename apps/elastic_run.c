@@ -111,7 +111,7 @@ static enum ct_status read_size(const struct elastic_flags *f, int n,
     if (n > *most)
         return ct_fail(CT_EINVAL, "--ranks=%d is more than the %d of "
                        "--elastic=%s%s", n, *most, text,
-                       *most == f->most ? " and --parts" : "");
+                       *most == f->most ? ", the batch and --parts" : "");
     return CT_OK;
 }
 

@@ -72,6 +72,17 @@ static enum ct_status load_plugins(const struct net_flags *f)
     return st;
 }
 
+enum ct_status net_flags_stages(struct net_flags *f)
+{
+    if (f->stage_copy || !f->stage || !f->stage[0])
+        return CT_OK;
+    f->stage_copy = ct_strdup(f->stage, "stages");
+    if (!f->stage_copy)
+        return CT_ENOMEM;
+    f->n_stages = flags_list(f->stage_copy, &f->stages);
+    return CT_OK;
+}
+
 enum ct_status net_flags_apply(struct net_flags *f)
 {
     if (f->threads < 0)
@@ -82,13 +93,7 @@ enum ct_status net_flags_apply(struct net_flags *f)
                                   : 0);
     CT_TRY(load_plugins(f));
     CT_TRY(open_device(f));
-    if (f->stage && f->stage[0]) {
-        f->stage_copy = ct_strdup(f->stage, "stages");
-        if (!f->stage_copy)
-            return CT_ENOMEM;
-        f->n_stages = flags_list(f->stage_copy, &f->stages);
-    }
-    return CT_OK;
+    return net_flags_stages(f);
 }
 
 void net_flags_fini(struct net_flags *f)

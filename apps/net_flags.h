@@ -25,6 +25,8 @@ struct net_flags {
     FLAG("stage", &(f).stage),                                               \
     FLAG("threads", &(f).threads)
 
+/* Splits stages, once. */
+CT_MUST_CHECK enum ct_status net_flags_stages(struct net_flags *f);
 /* Sets threads and device, splits stages. */
 CT_MUST_CHECK enum ct_status net_flags_apply(struct net_flags *f);
 void net_flags_fini(struct net_flags *f);

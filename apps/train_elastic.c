@@ -99,6 +99,7 @@ static enum ct_status train_member(struct elastic_member *m, void *arg)
     const struct dist_preparer preparer = { prepare, j };
     struct ct_dist *d   = NULL;
     enum ct_status st;
+    bool again;
 
     signal(SIGPIPE, SIG_IGN);
     j->member = m;
@@ -117,9 +118,10 @@ static enum ct_status train_member(struct elastic_member *m, void *arg)
             st = train_as_rank(j, d);
         if (d && (st == CT_OK || st == CT_ESTOP))
             st = part(m, d, st);
+        again = dist_asks_again(member_asks(m), d, st);
         ct_dist_destroy(d);
         d = NULL;
-    } while (dist_asks_again(member_asks(m), st));
+    } while (again);
     solver_preparation_destroy(j->prepared);
     j->prepared = NULL;
     train_signals_forget_member();
@@ -183,20 +185,36 @@ static int explain_elastic(const struct train_job *j)
     return st == CT_OK ? 0 : command_failed(st);
 }
 
+static enum ct_status batch_of(struct net_flags *f,
+                               const Caffe__SolverParameter *p, int64_t *out)
+{
+    struct ct_solver_options o = { .level = f->level };
+
+    CT_TRY(net_flags_stages(f));
+    o.stage   = f->stages;
+    o.n_stage = f->n_stages;
+    return solver_batch_of(p, &o, out);
+}
+
 int train_elastic(struct train_job *j)
 {
     const struct train_flags *f = j->flags;
     struct elastic_flags flags  = f->elastic;
     uint64_t digest             = 0;
+    int64_t batch               = 0;
     enum ct_status st           = fit_elastic(f, j->param);
 
     if (st == CT_OK && f->explain)
         return explain_elastic(j);
     if (st == CT_OK)
+        st = dist_check_elastic(j->param->distributed);
+    if (st == CT_OK)
         st = take_net(j->param);
     if (st == CT_OK)
         st = digest_of(f, j->param, &digest);
-    flags.most = dist_most_ranks(j->param->distributed);
+    if (st == CT_OK)
+        st = batch_of(&j->flags->net, j->param, &batch);
+    flags.most = dist_most_ranks(j->param->distributed, batch);
     return st == CT_OK ? elastic_run(&flags, f->ranks, digest,
                                      j->param->max_iter, train_member, j)
                        : command_failed(st);

@@ -267,9 +267,9 @@ enum ct_status dist_spread_values(struct ct_dist *d, const struct ct_net *net)
 {
     const size_t bytes = ct_net_arena_count(net) * sizeof(float);
 
-    /* Servers that keep parameters have none yet; unlike devices drift apart
-     * by bits. */
-    if (d->trainer.alike && !d->plan->servers && d->plan->equal_bits)
+    /* In an elastic job all ranks have the same before they attach, but for
+     * servers, which have none yet; unlike devices drift apart by bits. */
+    if (d->elastic.members && !d->plan->servers && d->plan->equal_bits)
         return ct_mirror_get(d->trainer.mirror);
     say_slow(d, (double)bytes);
     CT_TRY(ct_mirror_get(d->trainer.mirror));

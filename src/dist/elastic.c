@@ -5,9 +5,12 @@
  * next view either all have the iteration or all repeat it. */
 #include "dist/engine.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
+#include "comm/ps/ps_message.h"
 
 /* Most marks for ranks that join or leave at once; one mark counts the
  * others. */
@@ -24,6 +27,7 @@ enum ct_status dist_hold(struct ct_exchange *x, int iter)
 
     if (d->elastic.held_back.pending)
         CT_TRY(dist_held_back_put(d));
+    d->elastic.holds = true;
     return d->elastic.members->ready(d->elastic.members->arg, iter)
                ? CT_OK
                : ct_fail(CT_ECOMM, "view %u ended before iteration %d",
@@ -49,20 +53,26 @@ enum ct_status dist_check_view(struct ct_exchange *x)
                : ct_fail(CT_ECOMM, "the view is over");
 }
 
-static bool step_back(const struct elastic_membership *m)
+/* Processes that came may be too many, e.g. for a layer that takes no smaller
+ * part of a batch.  All ranks find that alike; the last of them ends. */
+static bool goes_on(const struct elastic_membership *m,
+                    const struct ct_dist *d, enum ct_status st)
 {
-    return m->step_back && m->step_back(m->arg);
+    return (st == CT_EINVAL || st == CT_ESHAPE || st == CT_ENOTSUP) &&
+           !(d && d->elastic.unfit) && m->others_came &&
+           m->others_came(m->arg);
 }
 
-bool dist_step_back(struct ct_exchange *x)
+bool dist_goes_on(struct ct_exchange *x, enum ct_status st)
 {
-    return step_back(dist_of(x)->elastic.members);
+    return goes_on(dist_of(x)->elastic.members, dist_of(x), st);
 }
 
-bool dist_asks_again(const struct elastic_membership *m, enum ct_status st)
+/* Who had the parameters would come back without them. */
+bool dist_asks_again(const struct elastic_membership *m,
+                     const struct ct_dist *d, enum ct_status st)
 {
-    return st == CT_ECOMM ||
-           ((st == CT_EINVAL || st == CT_ENOTSUP) && step_back(m));
+    return st == CT_ECOMM || (!(d && d->elastic.holds) && goes_on(m, d, st));
 }
 
 void dist_last(struct ct_exchange *x, int iter)
@@ -75,9 +85,33 @@ void dist_last(struct ct_exchange *x, int iter)
 
 /* ---- Places. */
 
-int dist_most_ranks(const Caffe__DistributedParameter *o)
+enum ct_status dist_check_elastic(const Caffe__DistributedParameter *o)
 {
-    return o && o->canonical && o->parts > 0 ? o->parts : 0;
+    const struct dist_facts one = { .size = 1, .n_hosts = 1, .elastic = true };
+    struct dist_plan p;
+
+    return dist_resolve(o, &one, &p);
+}
+
+static int less(int64_t a, int b)
+{
+    return b == 0 || a < b ? (int)a : b;
+}
+
+/* With `batch: global` each rank that trains takes a sample at least. */
+int dist_most_ranks(const Caffe__DistributedParameter *o, int64_t batch)
+{
+    int most = 0;
+
+    if (!o)
+        return 0;
+    if (o->canonical && o->parts > 0)
+        most = o->parts;
+    if (strcmp(o->batch, "global") == 0 && batch > 0 && batch < INT_MAX / 2)
+        most = less(batch + o->servers, most);
+    if (o->deadline > 0 || o->patience > 0)
+        most = less(CT_PS_MOST_WORKERS + o->servers, most);
+    return most;
 }
 
 /* What becomes of ranks that may share parameters is not known before, but they
@@ -181,8 +215,7 @@ enum ct_status dist_next_view(struct ct_exchange *x, struct ct_next_view *out)
     *out = (struct ct_next_view){
         .base = d->elastic.place.base,
         .full = d->elastic.place.rank < d->elastic.place.n_full,
-        .lost = d->elastic.place.n_full == 0,
-        .grows = d->elastic.place.n_full < d->elastic.place.size };
+        .lost = d->elastic.place.n_full == 0 };
     return CT_OK;
 }
 

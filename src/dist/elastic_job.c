@@ -236,17 +236,19 @@ enum ct_status dist_enter_elastic(const struct elastic_membership *members,
                                   struct ct_solver *s, struct ct_dist **dist)
 {
     enum ct_status st;
+    bool again;
 
     do {
         st = take_place(members, how, options, s, dist);
         if (st == CT_OK)
             return CT_OK;
+        again = dist_asks_again(members, *dist, st);
         if (s->options.exchange)
             ct_solver_leave(s);
         ct_dist_destroy(*dist);
         *dist = NULL;
-    } while (dist_asks_again(members, st)); /* the view ended before this rank
-                                             * was in it, or not all fit */
+    } while (again); /* the view ended before this rank was in it, or not all
+                      * fit */
     solver_prepare_fini(s);   /* it reads the options, which the caller frees */
     return st;
 }
@@ -265,12 +267,15 @@ enum ct_status ct_elastic_enter(struct ct_elastic *e, struct ct_solver *s)
 {
     Caffe__DistributedParameter *options = NULL;
     struct dist_entry how = { .began = began, .begin = begin };
+    int64_t batch;
     enum ct_status st;
 
     CT_TRY(options_of(e, s, &options));
     e->handed.config.stall = options->stall;
-    st = member_limit_size(dist_most_ranks(options), e->handed.config.least,
-                           &e->handed.config.most);
+    st = solver_batch_of(s->param, &s->options, &batch);
+    if (st == CT_OK)
+        st = member_limit_size(dist_most_ranks(options, batch),
+                               e->handed.config.least, &e->handed.config.most);
     if (st == CT_OK)
         st = begin_member(e, s);
     if (st == CT_OK) {

@@ -79,6 +79,10 @@ struct dist_elastic {
                                       * operations a second of the CPU, measured
                                       * by the thread that prepares a view; 0:
                                       * not measured */
+    bool                  unfit;     /* this process does not fit the others
+                                      * (proof/misfits.c) */
+    bool                  holds;     /* its solver has, or had, the parameters
+                                      * of the job */
     struct ct_pulse       pulse;     /* of a view of one rank, which has no
                                       * watch */
     uint64_t              roads;     /* a hash of the roads that rank 0 logged
@@ -239,16 +243,24 @@ CT_MUST_CHECK enum ct_status dist_mark(struct ct_exchange *x);
 CT_MUST_CHECK enum ct_status dist_hold(struct ct_exchange *x, int iter);
 CT_MUST_CHECK enum ct_status dist_commit(struct ct_exchange *x, int iter);
 void dist_last(struct ct_exchange *x, int iter);
-/* The most ranks that can train with these options, which may be NULL; 0: any
- * number. */
-int dist_most_ranks(const Caffe__DistributedParameter *o);
+/* Do these options go together, for any number of ranks? */
+CT_MUST_CHECK enum ct_status dist_check_elastic(
+    const Caffe__DistributedParameter *o);
+/* The most ranks that can train with these options, which may be NULL, and a
+ * net of this batch (0: unknown); 0: any number. */
+int dist_most_ranks(const Caffe__DistributedParameter *o, int64_t batch);
 CT_MUST_CHECK enum ct_status dist_next_view(struct ct_exchange *x,
                                             struct ct_next_view *out);
 CT_MUST_CHECK enum ct_status dist_enter_view(struct ct_exchange *x);
 CT_MUST_CHECK enum ct_status dist_check_view(struct ct_exchange *x);
-bool dist_step_back(struct ct_exchange *x);
-/* A process could not come in: does it ask for another place? */
-bool dist_asks_again(const struct elastic_membership *m, enum ct_status st);
+bool dist_goes_on(struct ct_exchange *x, enum ct_status st);
+/* A process could not come in, for reason `st`: does it ask for another place?
+ * `d` may be NULL. */
+bool dist_asks_again(const struct elastic_membership *m,
+                     const struct ct_dist *d, enum ct_status st);
+/* proof/misfits.c: implements struct ct_job_ops. */
+CT_MUST_CHECK enum ct_status dist_fit(struct ct_exchange *x,
+                                      const struct ct_device *device);
 bool dist_expects(struct ct_exchange *x, struct ct_expected *out);
 /* Records the processes of a view while it opens. */
 CT_MUST_CHECK enum ct_status dist_crew_note(struct ct_dist *d);

@@ -50,8 +50,7 @@ static enum ct_status supply_job(struct ct_comm *c, void *arg)
 
 static enum ct_status supply(struct ct_exchange *x, void *data, size_t bytes)
 {
-    struct supplies s = { x->facts.n_full > 0 ? x->facts.n_full : 1, data,
-                          bytes };
+    struct supplies s = { x->facts.n_have, data, bytes };
 
     return ct_job_run(dist_of(x)->view.thread, supply_job, &s);
 }
@@ -87,7 +86,8 @@ static const struct ct_job_ops job_ops = {
     .next_view  = dist_next_view,
     .enter_view = dist_enter_view,
     .check      = dist_check_view,
-    .step_back  = dist_step_back,
+    .fit        = dist_fit,
+    .goes_on    = dist_goes_on,
     .expects    = dist_expects,
 };
 
@@ -167,6 +167,9 @@ void dist_fill_exchange(struct ct_dist *d)
         .state = d,
     };
     d->exchange.facts.n_full = d->elastic.place.n_full;
+    d->exchange.facts.n_have = d->elastic.place.n_full > 0
+                                   ? d->elastic.place.n_full
+                                   : 1;
     d->exchange.facts.job    = d->elastic.place.job;
     d->exchange.facts.peers  = &d->services.peers;
     d->exchange.facts.feeds  = p->root_data ? &d->services.feeds : NULL;

@@ -168,6 +168,18 @@ static bool who(void *arg, int rank, char *host, size_t bytes, int *pid)
     return m->who && m->who(m->arg, rank, host, bytes, pid);
 }
 
+/* If no rank is at work while some get parameters, what they get is lost on its
+ * way, as on a link that carries small messages only.  The ranks that have
+ * parameters do not wait for that as long as for a rank that works. */
+static const double supply_seconds = 30;
+
+static bool supplies(const struct ct_dist *d)
+{
+    const struct elastic_place *p = &d->elastic.place;
+
+    return d->elastic.members && p->n_full > 0 && p->n_full < p->size;
+}
+
 static enum ct_status start_watch(struct ct_dist *d)
 {
     const struct live_watch_config config = {
@@ -178,6 +190,7 @@ static enum ct_status start_watch(struct ct_dist *d)
         .n_train   = d->plan->n_workers,
         .stall     = d->options->stall,
         .heartbeat = d->options->heartbeat,
+        .brief     = supplies(d) ? supply_seconds : 0,
         .view      = d->elastic.place.view,
         .folder    = d->report.records,
         .lost      = rank_lost,

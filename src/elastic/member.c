@@ -467,6 +467,7 @@ static void *member_main(void *arg)
         member_mind_line(m, now);
         member_mind_peers(m, now);
         mind_training(m, now);
+        member_see_supply(m, now);
         retry(m, now);
         room_mind(m, now);
         member_settle(m);

@@ -5,30 +5,31 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/pulse.h"
 #include "comm/transport/tcp.h"
 #include "cortado/log.h"
 #include "elastic/bytes.h"
 #include "elastic/member_inner.h"
-#include "elastic/newcomers.h"
 
 /* Views that follow each other without a member lost or won and without an
  * iteration done: then whoever asks for the next one has to go.  From one to
- * the next it waits for twice as long, so that this takes five seconds. */
+ * the next it waits for twice as long, so that this takes five seconds where
+ * views end at once. */
 enum { MOST_VAIN = 12 };
 static const double least_pause = 0.01, most_pause = 1;
 /* Views that are longer than this, or than --orphan, are not in vain. */
 static const double vain_seconds = 60;
+/* Who came and gets no parameters goes when nothing has moved for so long: over
+ * several views, or in the only one so far. */
+static const double supply_seconds = 5, first_supply_seconds = 20;
 /* Time in which the job can call a process that another job has refused. */
 static const double call_seconds = 2;
-/* Time in which a process that does not fit finds that out by itself; views of
- * the same members after which it is the one that stays of several. */
+/* Time in which one process too many ends, before the others end the view. */
 static const double newcomer_seconds = 1;
 /* Who has looked at nothing for so long was stopped itself. */
 static const double stop_seconds = 1;
-enum { MOST_TRIES = 3 };
 
-/* Taken for lost by the others, or apart from those who came with it: it comes
- * back as somebody new. */
+/* Taken for lost by the others: it comes back as somebody new. */
 static void come_back(struct elastic_member *m)
 {
     seal_draw(&m->a.me, sizeof(m->a.me));
@@ -46,13 +47,8 @@ static void come_back(struct elastic_member *m)
     post_rename(&m->post, m->a.me);
     member_knock(m);
     m->next_retry = 0;
-    if (m->steps_back)
-        CT_WARN("Ranks that came together cannot all train: this process joins "
-                "again, apart from the others");
-    else
-        CT_WARN("This process stood still, and the others went on without it: "
-                "it joins again");
-    m->steps_back = false;
+    CT_WARN("This process stood still, and the others went on without it: it "
+            "joins again");
 }
 
 /* Where gradients go: every member's card is there. */
@@ -75,17 +71,38 @@ static int rank_in(const struct elastic_view *v, uint64_t id)
     return r < v->n ? r : -1;
 }
 
-/* The same members are where they were, and have not been at it for long. */
-static bool is_in_vain(const struct elastic_member *m)
+/* The same members are where they were. */
+static bool is_same(const struct elastic_member *m)
 {
     const struct elastic_view *v = &m->a.own.view, *w = &m->given;
-    const double most            = m->config.orphan > vain_seconds
-                                       ? m->config.orphan
-                                       : vain_seconds;
 
     return v->base == w->base && v->n == w->n && v->n_full == w->n_full &&
-           memcmp(v->id, w->id, (size_t)v->n * sizeof(v->id[0])) == 0 &&
-           ct_now() - m->given_at < most;
+           memcmp(v->id, w->id, (size_t)v->n * sizeof(v->id[0])) == 0;
+}
+
+static void count_vain(struct elastic_member *m, double now)
+{
+    const double most = m->config.orphan > vain_seconds ? m->config.orphan
+                                                        : vain_seconds;
+    const bool same   = is_same(m);
+
+    m->n_vain   = same && now - m->given_at < most ? m->n_vain + 1 : 0;
+    m->given_at = now;
+    if (!same) {
+        m->moved  = now;
+        m->n_done = 0;
+    }
+}
+
+/* Each view begins its supply anew: only what none before it came to counts. */
+void member_see_supply(struct elastic_member *m, double now)
+{
+    const unsigned n = m->pulse ? atomic_load(&m->pulse->sequence) : 0;
+
+    if (n <= m->n_done)
+        return;
+    m->n_done = n;
+    m->moved  = now;
 }
 
 /* What it keeps when it begins anew. */
@@ -112,14 +129,11 @@ static void give(struct elastic_member *m, struct elastic_place *out)
     member_tell_view(m, out);
     if (m->a.rank > 0)
         m->line[0] = '\0'; /* rank 0 says it */
-    m->n_vain   = is_in_vain(m) ? m->n_vain + 1 : 0;
-    m->given_at = ct_now();
+    count_vain(m, ct_now());
     m->given    = *v;
     if (is_first)
         member_log_view(m, true); /* nobody stood still for that */
-    m->over     = m->hangs = m->steps_back = false;
-    if (!member_leaves(m)) /* it stepped back in the view before */
-        m->a.leaves = m->a.peer[m->a.rank].leaves = false;
+    m->over     = m->hangs = false;
     m->hint     = (struct elastic_hint){ .number = 0 };
     atomic_store(&m->hinted, false);
 }
@@ -246,20 +260,31 @@ static void tell_cannot(struct elastic_member *m, const char *why)
     member_note_cannot(m, m->a.me, why);
 }
 
+/* Who came with this view has no parameters yet, and nothing has moved for
+ * long.  How many views there were does not matter: one may take long. */
+static bool gets_nothing(const struct elastic_member *m)
+{
+    return m->a.ready == ELASTIC_NOTHING &&
+           ct_now() - m->moved >
+               (m->n_vain > 0 ? supply_seconds : first_supply_seconds);
+}
+
 /* After views in vain.  Who came and has no parameters yet goes first, whoever
- * asked for the next view: its peers may see it fail before it does.  Then
- * whoever asks, the last ranks first and one at a time, so that not all of them
- * go at once.  The only one that has the parameters stays. */
+ * gave the view up: its peers may see it fail before it does.  Then whoever
+ * asks, the last ranks first and one at a time, so that not all of them go at
+ * once.  The only one that has the parameters stays. */
 static bool has_to_go(const struct elastic_member *m, bool asks)
 {
     const struct elastic_view *v = &m->given;
     const int rank               = rank_in(v, m->a.me);
     const int behind             = v->n - 1 - rank;
 
-    if (rank < 0 || m->n_vain < MOST_VAIN)
+    if (rank < 0)
         return false;
     if (v->n_full > 0 && rank >= v->n_full)
-        return true;
+        return (asks || m->cannot[0]) && gets_nothing(m);
+    if (m->n_vain < MOST_VAIN)
+        return false;
     if (!asks || (v->n > 1 && v->n_full == 1))
         return false;
     return m->n_vain >= MOST_VAIN + (behind < 8 ? behind : 8);
@@ -269,9 +294,9 @@ static enum ct_status leave_for_good(const struct elastic_member *m,
                                      const char *why)
 {
     return ct_fail(CT_EIO, "rank %d of %d cannot go on at iteration %d, after "
-                   "%d views in which nothing was done, and leaves the job: %s",
-                   rank_in(&m->given, m->a.me), m->given.n,
-                   m->given.base < 0 ? 0 : m->given.base, m->n_vain, why);
+                   "%d view(s) in which nothing was done, and leaves the job: "
+                   "%s", rank_in(&m->given, m->a.me), m->given.n,
+                   m->given.base < 0 ? 0 : m->given.base, m->n_vain + 1, why);
 }
 
 /* This member ends its view, unless that happens while it still waits. */
@@ -304,6 +329,8 @@ static enum ct_status next(void *arg, struct elastic_place *out)
     snprintf(why, sizeof(why), "%s", ct_last_error());
     pthread_mutex_lock(&m->lock);
     m->asking = true;
+    if (!member_leaves(m)) /* it was found to hang, and does not any more */
+        m->a.leaves = false;
     if (has_to_go(m, false))
         st = leave_for_good(m, why);
     else if (stands(m))
@@ -606,9 +633,9 @@ enum ct_status member_limit_size(int limit, int least, int *most)
     if (limit <= 0)
         return CT_OK;
     if (least > limit)
-        return ct_fail(CT_EINVAL, "no more than %d ranks can train, as many as "
-                       "there are micro-batches (--parts), and --elastic asks "
-                       "for %d at least", limit, least);
+        return ct_fail(CT_EINVAL, "no more than %d ranks can train with this "
+                       "batch and these options, and --elastic asks for %d at "
+                       "least", limit, least);
     *most = *most < limit ? *most : limit;
     return CT_OK;
 }
@@ -668,18 +695,24 @@ static void heeds(void *arg, bool hints)
     post_wake(&m->post);
 }
 
-static bool step_back(void *arg)
+/* No iteration was done in the view that it was given last. */
+static bool nothing_done(const struct elastic_member *m)
+{
+    const struct elastic_view *v = &m->a.own.view;
+    const int done = v->number == m->given.number ? m->a.ready : v->base;
+
+    return done <= m->given.base;
+}
+
+static bool others_came(void *arg)
 {
     struct elastic_member *m = arg;
     const double end         = ct_now() + newcomer_seconds;
     bool yes;
 
     pthread_mutex_lock(&m->lock);
-    yes = newcomers_step_back(&m->a, &m->given) &&
-          (m->a.leaves || m->n_vain < MOST_TRIES);
-    m->steps_back = yes && m->a.leaves;
-    if (m->steps_back)
-        member_settle(m);
+    yes = m->given.n_full > 0 && m->given.n_full < m->given.n &&
+          rank_in(&m->given, m->a.me) != m->given.n - 1 && nothing_done(m);
     while (yes && stands(m) && ct_now() < end)
         await_change(m);
     pthread_mutex_unlock(&m->lock);
@@ -690,5 +723,6 @@ struct elastic_membership member_answers(struct elastic_member *m)
 {
     return (struct elastic_membership){ m, next, open_given, close_given,
                                         ready, who, id, last, follow, expects,
-                                        prepared, heeds, step_back };
+                                        prepared, heeds,
+                                        others_came };
 }

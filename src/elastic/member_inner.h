@@ -85,6 +85,8 @@ struct elastic_member {
     char                     cannot[320]; /* go on in `given`: who, and why */
     int                      n_vain;   /* views in a row that came to nothing */
     double                   given_at; /* when the last one of these began */
+    unsigned                 n_done;   /* collectives of the furthest of them */
+    double                   moved;    /* when there was one more */
     double                   worked;      /* when the thread last did */
     double                   next_retry;
     bool                     job_done;   /* others have finished it */
@@ -98,7 +100,6 @@ struct elastic_member {
     bool                     asking;     /* it waits for a view */
     bool                     through;    /* it asks for none any more */
     bool                     hangs;      /* it was found to */
-    bool                     steps_back; /* it leaves, and comes back */
     const struct ct_pulse   *pulse; /* of training; NULL: not known; borrowed */
     double                   over_since; /* its view is over, or it last gave
                                           * a sign since */
@@ -125,6 +126,9 @@ bool member_is_in_view(const struct elastic_member *m, uint64_t id);
 void member_learn_peers(struct post_config *c);
 /* Now and then: suspects who is silent, and forgets who is gone. */
 void member_mind_peers(struct elastic_member *m, double now);
+/* member_asks.c.  Now and then: whether this process, which came with its view,
+ * gets what the others have. */
+void member_see_supply(struct elastic_member *m, double now);
 /* member_says.c.  For the line that the log has of a change: what became of a
  * rank. */
 void member_note(struct elastic_member *m, uint64_t id, const char *what);

@@ -48,14 +48,6 @@ static void add(struct elastic_member *m, uint64_t id)
     r->id[r->n++] = id;
 }
 
-void room_ask(struct elastic_member *m, uint64_t id)
-{
-    if (leads(m) && !member_is_in_view(m, id))
-        add(m, id);
-    else
-        elastic_join(&m->a, id);
-}
-
 /* Who is not reached any more asks again if it lives. */
 static void forget_gone(struct elastic_member *m, double now)
 {
@@ -101,6 +93,30 @@ static void tell_hint(struct elastic_member *m, uint64_t to, int rank, int size)
         (void)!post_send(&m->post, to, POST_EXPECT, letter, sizeof(letter));
 }
 
+/* The job is full, and who was given hope of a place has none: it waits no
+ * longer than others do. */
+static void disappoint(struct elastic_member *m, uint64_t id)
+{
+    struct elastic_room *r = &m->room;
+
+    for (int i = 0; i < r->n_expected; i++)
+        if (r->expected[i] == id) {
+            tell_hint(m, id, 0, 0);
+            r->expected[i] = 0;
+        }
+}
+
+void room_ask(struct elastic_member *m, uint64_t id)
+{
+    if (!leads(m) || member_is_in_view(m, id)) {
+        elastic_join(&m->a, id);
+        return;
+    }
+    add(m, id);
+    if (m->a.own.view.n >= m->a.most)
+        disappoint(m, id);
+}
+
 /* Of another coordinator than before it is another number, too. */
 static void number_hint(struct elastic_member *m)
 {
@@ -110,12 +126,30 @@ static void number_hint(struct elastic_member *m)
     r->hint = (uint64_t)r->view << 32 | (uint32_t)(r->hint + 1);
 }
 
+static int n_stay(const struct elastic_member *m)
+{
+    int n = 0;
+
+    for (int i = 0; i < m->a.own.view.n; i++)
+        n += elastic_stays(&m->a, i);
+    return n;
+}
+
+static int room_left(const struct elastic_member *m)
+{
+    const int n = m->a.most - n_stay(m);
+
+    return n > 0 ? n : 0;
+}
+
 /* Members in their order, then those who come. */
 static void expect(struct elastic_member *m)
 {
     const struct elastic_view *v = &m->a.own.view;
     struct elastic_room *r       = &m->room;
 
+    for (int i = room_left(m); i < r->n; i++)
+        disappoint(m, r->id[i]);
     r->n_expected = 0;
     for (int i = 0; i < v->n; i++)
         if (elastic_stays(&m->a, i))
@@ -226,12 +260,10 @@ static bool all_prepared(const struct elastic_room *r)
 static bool holds(const struct elastic_member *m)
 {
     const struct elastic_room *r = &m->room;
-    int n                        = 0;
+    int n                        = n_stay(m);
 
     if (r->view != m->a.own.view.number)
         return false;
-    for (int i = 0; i < m->a.own.view.n; i++)
-        n += elastic_stays(&m->a, i);
     for (int i = 0; i < r->n && n < m->a.most; i++)
         if (r->expected[n++] != r->id[i] || n > r->n_expected)
             return false;

@@ -65,11 +65,12 @@ struct elastic_membership {
     /* Whether the training of this view takes hints with expects().  Before its
      * first view a process always does.  May be NULL. */
     void (*heeds)(void *arg, bool hints);
-    /* The ranks of its view cannot train together, and it came with that view.
-     * True: it is to ask for the next one, because another one that came may be
-     * the reason; it has waited a moment for that one to end (newcomers.h).
-     * May be NULL. */
-    bool (*step_back)(void *arg);
+    /* The ranks of its view cannot begin to train, and all of them find that
+     * alike, as where they are too many.  True: others have come with the view,
+     * of whom the last one ends, and this rank, which has waited a moment for
+     * that, is to ask for the next view.  False: no other one is to blame, or
+     * this one is the last.  May be NULL. */
+    bool (*others_came)(void *arg);
 };
 
 #endif

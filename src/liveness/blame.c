@@ -139,25 +139,41 @@ static bool has_time(const struct live_watch *w, const struct culprit *c,
             live_since(atomic_load(&w->answered), now) < most);
 }
 
+/* How long ranks may wait if no rank is known to be at work; 0: no limit. */
+static uint64_t least_stall(const struct live_watch *w)
+{
+    const uint64_t brief = (uint64_t)(1e6 * w->config.brief);
+
+    return brief > 0 && atomic_load(&w->met) &&
+                   (w->stall == 0 || brief < w->stall)
+               ? brief
+               : w->stall;
+}
+
 /* Fails if this rank has waited for longer than `stall` and no awaited rank has
  * made progress for so long. */
 static enum ct_status stalled(struct live_watch *w, uint64_t now)
 {
     const uint64_t waiting = ct_pulse_view(&w->mine->pulse).waiting;
     const uint64_t waited  = waiting ? live_since(waiting, now) : 0;
+    uint64_t most          = least_stall(w);
     struct culprit c;
     char text[448];
 
-    if (w->stall == 0 || waited < w->stall)
+    if (most == 0 || waited < most)
         return CT_OK;
     c = find_culprit(w, now);
+    if (c.rank >= 0) /* it is at work */
+        most = w->stall;
+    if (most == 0 || waited < most)
+        return CT_OK;
     if (c.rank >= 0 && (live_since(c.changed, now) < w->stall ||
                         live_view_of(w, c.rank).phase == CT_PULSE_SNAPSHOT))
         return CT_OK; /* writing to a slow disk is not a stall */
     if (live_since(atomic_load(&w->moved), now) < w->stall ||
         has_time(w, &c, now))
         return CT_OK;
-    if (!live_speaks(w, now) && waited < w->stall + grace(w))
+    if (!live_speaks(w, now) && waited < most + grace(w))
         return CT_OK;
     live_explain(w, waited, now, text, sizeof(text));
     return ct_fail(CT_ECOMM, "rank %d: %s", w->rank, text);

@@ -35,6 +35,9 @@ struct live_watch_config {
     struct ct_comm_thread *thread;  /* the comm thread of these comms */
     int                    n_train; /* ranks n_train and above serve */
     double                 stall, heartbeat; /* seconds; stall 0: no limit */
+    double                 brief;   /* the same as stall, once the ranks have
+                                     * met, if all wait for each other and none
+                                     * is at work; 0: stall */
     uint32_t               view;    /* of an elastic job; 0: not elastic */
     const char            *folder;  /* for records; NULL: none, unless
                                      * live_watch_keep() sets it */

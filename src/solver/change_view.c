@@ -34,7 +34,6 @@ static void detach(struct ct_solver *s)
     solver_drop_shared(s);
     solver_remote_stop(s);
     s->peers.attached = (struct ct_attached){ 0 };
-    s->peers.alike    = false;
 }
 
 enum ct_status solver_leave_view(struct ct_solver *s)
@@ -215,7 +214,6 @@ static enum ct_status supply_floats(struct ct_solver *s, float *at)
 {
     const struct ct_device *dev = s->options.device;
     struct ct_exchange *x       = s->options.exchange;
-    const int n_have   = x->facts.n_full > 0 ? x->facts.n_full : 1;
     const size_t bytes = ct_net_arena_count(s->net) * sizeof(float);
     float *host        = NULL;
     enum ct_status st;
@@ -223,10 +221,10 @@ static enum ct_status supply_floats(struct ct_solver *s, float *at)
     if (dev->kind == CT_CPU)
         return x->job->supply(x, at, bytes);
     CT_TRY(ct_alloc(bytes + 1, 1, "parameters", &host));
-    if (x->facts.rank < n_have)
+    if (x->facts.rank < x->facts.n_have)
         CT_TRY_GOTO(dev->ops->to_host(dev, bytes, at, host), st, out);
     CT_TRY_GOTO(x->job->supply(x, host, bytes), st, out);
-    if (x->facts.rank >= n_have)
+    if (x->facts.rank >= x->facts.n_have)
         st = dev->ops->from_host(dev, bytes, host, at);
 out:
     ct_free(host);
@@ -421,7 +419,7 @@ static enum ct_status share_state(struct ct_solver *s)
         return ct_fail(CT_EINTERNAL, "rank %d has %d iterations where rank 0 "
                        "has %d", x->facts.rank, s->iter, (int)at.iter);
     do_as(s, &at);
-    if (x->facts.rank > 0 && x->facts.rank >= x->facts.n_full)
+    if (x->facts.rank >= x->facts.n_have)
         s->standing.half = true;
     if (x->facts.n_full > 0)
         s->snapshots.iter = at.snapshot_iter;
@@ -465,6 +463,8 @@ static bool comes_back(const struct ct_solver *s)
 
 enum ct_status solver_enter_view(struct ct_solver *s, bool is_new)
 {
+    struct ct_exchange *x = s->options.exchange;
+
     if (!is_new) { /* as one does that is made */
         CT_TRY(rebuild_nets(s));
         CT_TRY(solver_commits(s) ? solver_find_shared(s)
@@ -474,14 +474,14 @@ enum ct_status solver_enter_view(struct ct_solver *s, bool is_new)
     }
     if (!solver_commits(s) || !s->peers.shared.array[0])
         CT_TRY(solver_leave_shared(s));
-    if (!s->options.exchange->facts.serves)
+    CT_TRY(x->job->fit(x, s->options.device));
+    if (!x->facts.serves)
         CT_TRY(share_state(s));
     s->standing.has_come = is_new || comes_back(s);
     CT_TRY(solver_enter_shared(s));
-    s->peers.alike = !s->options.exchange->facts.serves;
     /* Parameters that are not learned come with the net.  Where nobody has
      * trained any, those that it was made with will do. */
-    s->standing.half &= s->options.exchange->facts.n_full > 0;
+    s->standing.half &= x->facts.n_full > 0;
     s->standing.between = false;
     if (solver_commits(s))
         CT_TRY(solver_engage(s)); /* it has them now */

@@ -18,18 +18,13 @@
  * they last met, and has the parameters and histories of then. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/trace.h"
 #include "core/buffer.h"
 #include "cortado/log.h"
 #include "net/training.h"
 #include "solver/solver_inner.h"
-
-/* Time in which a process that does not fit finds that out by itself. */
-static const double newcomer_seconds = 1;
 
 bool solver_commits(const struct ct_solver *s)
 {
@@ -190,37 +185,18 @@ static enum ct_status reach(struct ct_solver *s,
     return marked ? discard(s) : CT_OK;
 }
 
-/* The reason why ranks cannot train together may be a process that has just
- * come, e.g. with another number of threads.  All ranks of the view find it,
- * and that process ends.  The others give it a moment for that, and then ask
- * for the next view: if no iteration is done, who came has to go first
- * (elastic/member_asks.c).  Where several came together, one after the other is
- * tried (elastic/newcomers.h). */
-static enum ct_status blame(struct ct_solver *s)
-{
-    struct ct_exchange *x = s->options.exchange;
-    const double end      = ct_now() + newcomer_seconds;
-    const struct timespec nap = { 0, 10000000 };
-    char why[1024];
-
-    snprintf(why, sizeof(why), "%s", ct_last_error());
-    CT_WARN("Ranks cannot train together with one that has come: %s", why);
-    while (x->job->check(x) == CT_OK && ct_now() < end)
-        nanosleep(&nap, NULL);
-    return ct_fail(CT_ECOMM, "%s", why);
-}
-
-static enum ct_status enter(struct ct_solver *s,
-                            const struct ct_next_view *next)
+static enum ct_status enter(struct ct_solver *s)
 {
     struct ct_exchange *x = s->options.exchange;
     enum ct_status st     = x->job->enter_view(x);
+    char why[1024];
 
     if (st == CT_OK)
         st = solver_enter_view(s, false);
-    if (st != CT_EINVAL && st != CT_ENOTSUP)
+    if (st == CT_OK || st == CT_ECOMM)
         return st;
-    return (next->full ? next->grows : x->job->step_back(x)) ? blame(s) : st;
+    snprintf(why, sizeof(why), "%s", ct_last_error());
+    return ct_fail(x->job->goes_on(x, st) ? CT_ECOMM : st, "%s", why);
 }
 
 static enum ct_status follow_once(struct ct_solver *s)
@@ -238,7 +214,7 @@ static enum ct_status follow_once(struct ct_solver *s)
     solver_tell_view(s, false);
     solver_trace_drop(s);
     CT_TRY(solver_abandon_view(s));
-    CT_TRY(enter(s, &next));
+    CT_TRY(enter(s));
     CT_TRY(solver_meet_again(s));
     solver_tell_view(s, true);
     return CT_OK;

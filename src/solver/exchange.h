@@ -150,8 +150,11 @@ struct ct_exchange_facts {
     bool     apart;         /* with `commits`: ranks have different weights
                              * between two meetings, and an iteration counts
                              * only after the next meeting; see job->counts */
-    int      n_full;        /* ranks 0 to n_full - 1 have the parameters, the
-                             * others receive them; 0: only rank 0 has them */
+    int      n_full;        /* ranks 0 to n_full - 1 have the parameters of the
+                             * job so far; 0: no rank has them */
+    int      n_have;        /* ranks 0 to n_have - 1 give the others what they
+                             * have: n_full, or rank 0 if no rank has more than
+                             * what all begin with */
     int64_t  job;           /* number of the elastic job; 0: it is none */
     bool     keeps_history; /* the exchange changes the solver's histories */
     bool     holds_back;    /* parts of some gradients are held back; see struct
@@ -181,7 +184,6 @@ struct ct_trainer {
     /* Samples per pass of every rank; NULL: equal on all ranks.  Losses are
      * weighted by them. */
     const int64_t *batches;
-    bool     alike; /* all ranks have the same parameters already */
 };
 
 /* Result of attach. */
@@ -262,7 +264,6 @@ struct ct_next_view {
     bool full; /* this rank has their result; otherwise it receives
                 * everything */
     bool lost; /* no rank has it: the caller restarts from a snapshot */
-    bool grows; /* others without it come with this view */
 };
 
 /* The probable facts of this rank in the next view. */
@@ -309,7 +310,7 @@ struct ct_job_ops {
                                 size_t bytes);
     /* Rank 0's bytes on every rank that trains. */
     enum ct_status (*spread)(struct ct_exchange *x, void *data, size_t bytes);
-    /* Ranks that have the parameters (facts.n_full; 0: rank 0) give the others
+    /* Ranks that have the parameters (facts.n_have) give the others
      * these bytes, of which they have the same. */
     enum ct_status (*supply)(struct ct_exchange *x, void *data, size_t bytes);
     /* Passes the bytes of every rank, in rank order, to `take` on rank 0.  All
@@ -343,9 +344,14 @@ struct ct_job_ops {
     /* With `commits`, at any time: CT_ECOMM if the view has ended, so the
      * iteration is useless. */
     enum ct_status (*check)(struct ct_exchange *x);
-    /* With `commits`, on a rank that has come with this view, and cannot train
-     * in it: next_view gives another one. */
-    bool (*step_back)(struct ct_exchange *x);
+    /* In an elastic job, before a view's ranks share what they have: whether
+     * they fit together.  CT_ECOMM: another one does not, and ends. */
+    enum ct_status (*fit)(struct ct_exchange *x,
+                          const struct ct_device *device);
+    /* With `commits`, on a rank that cannot train in its view, for reason `st`:
+     * is that because of another one, which ends?  Then next_view gives another
+     * view. */
+    bool (*goes_on)(struct ct_exchange *x, enum ct_status st);
     /* With `commits`, before an iteration: a hint about the next view; false:
      * no hint that was not returned before. */
     bool (*expects)(struct ct_exchange *x, struct ct_expected *out);

@@ -11,6 +11,7 @@
 #include "cortado/log.h"
 #include "layers/python_layer.h"
 #include "net/phase.h"
+#include "proto/batch_size.h"
 #include "solver/solver_inner.h"
 
 enum { TRIALS = 2 }; /* nets that are built to measure shares (shares.c) */
@@ -69,6 +70,41 @@ static struct ct_net_training training_of(struct ct_solver *s, bool train,
     return t;
 }
 
+/* The state in which layers are chosen.  *stage, for the caller to ct_free, is
+ * also set on failure. */
+static enum ct_status choose_state(const struct ct_solver_options *o,
+                                   const struct net_origin *from,
+                                   Caffe__Phase phase,
+                                   struct ct_net_options *out,
+                                   const char ***stage)
+{
+    const bool train = phase == CAFFE__PHASE__TRAIN;
+    size_t n_own     = from->state ? from->state->n_stage : 0;
+
+    out->phase = from->state && from->state->has_phase ? from->state->phase
+                                                       : phase;
+    out->level = from->state ? from->state->level : 0;
+    if (train && o->level)
+        out->level = o->level;
+    CT_TRY(ct_alloc(n_own + (size_t)o->n_stage + 1, sizeof(**stage), "stages",
+                    stage));
+    for (size_t i = 0; i < n_own; i++)
+        (*stage)[out->n_stage++] = from->state->stage[i];
+    for (int i = 0; train && i < o->n_stage; i++)
+        (*stage)[out->n_stage++] = o->stage[i];
+    out->stage = *stage;
+    return CT_OK;
+}
+
+static enum ct_status read_net(const struct net_origin *from,
+                               Caffe__NetParameter **out)
+{
+    if (from->path)
+        return ct_net_param_read(from->path, out);
+    CT_TRY(ct_message_copy(from->message, out));
+    return ct_upgrade_net(*out, "solver");
+}
+
 static enum ct_status build_net(struct ct_solver *s,
                                 const struct net_origin *from,
                                 Caffe__Phase phase, struct ct_net **out)
@@ -80,10 +116,6 @@ static enum ct_status build_net(struct ct_solver *s,
     struct ct_net_training training = training_of(s, train, from->filled);
     struct ct_net_options no = {
         .device       = o->device,
-        .phase        = from->state && from->state->has_phase
-                            ? from->state->phase
-                            : phase,
-        .level        = from->state ? from->state->level : 0,
         .seed         = s->seed,
         .rank         = o->rank,
         .size         = o->size,
@@ -93,25 +125,10 @@ static enum ct_status build_net(struct ct_solver *s,
         .forward_only = !train && !o->keep_blobs,
         .training     = &training,
     };
-    size_t n_own = from->state ? from->state->n_stage : 0;
     enum ct_status st;
 
-    if (train && o->level)
-        no.level = o->level;
-    CT_TRY_GOTO(ct_alloc(n_own + (size_t)o->n_stage + 1, sizeof(*stage),
-                         "stages", &stage), st, out);
-    for (size_t i = 0; i < n_own; i++)
-        stage[no.n_stage++] = from->state->stage[i];
-    for (int i = 0; train && i < o->n_stage; i++)
-        stage[no.n_stage++] = o->stage[i];
-    no.stage = stage;
-    if (from->path)
-        st = ct_net_param_read(from->path, &param);
-    else
-        st = ct_message_copy(from->message, &param);
-    CT_TRY_GOTO(st, st, out);
-    if (!from->path)
-        CT_TRY_GOTO(ct_upgrade_net(param, "solver"), st, out);
+    CT_TRY_GOTO(choose_state(o, from, phase, &no, &stage), st, out);
+    CT_TRY_GOTO(read_net(from, &param), st, out);
     if (train && o->exchange)
         CT_TRY_GOTO(share_out(s, &no, &training, &param), st, out);
     st = ct_net_create(param, &no, out);
@@ -178,10 +195,43 @@ static enum ct_status build_train(struct ct_solver *s,
     return CT_OK;
 }
 
+static struct net_origin train_origin(const Caffe__SolverParameter *p)
+{
+    return (struct net_origin){
+        .path    = p->train_net ? p->train_net : p->net,
+        .message = p->train_net_param ? p->train_net_param : p->net_param,
+        .state   = p->train_state };
+}
+
+enum ct_status solver_batch_of(const Caffe__SolverParameter *p,
+                               const struct ct_solver_options *options,
+                               int64_t *out)
+{
+    const struct net_origin from = train_origin(p);
+    struct ct_net_options no     = { .n_stage = 0 };
+    Caffe__NetParameter *whole = NULL, *part = NULL;
+    const char **stage           = NULL;
+    enum ct_status st;
+
+    *out = 0;
+    if (!from.path && !from.message)
+        return CT_OK;
+    CT_TRY_GOTO(choose_state(options, &from, CAFFE__PHASE__TRAIN, &no, &stage),
+                st, out);
+    CT_TRY_GOTO(read_net(&from, &whole), st, out);
+    CT_TRY_GOTO(net_filter(whole, &no, &part), st, out);
+    *out = ct_batch_of(part);
+out:
+    ct_message_free(whole);
+    ct_message_free(part);
+    ct_free(stage);
+    return st;
+}
+
 static enum ct_status create_train(struct ct_solver *s)
 {
     const Caffe__SolverParameter *p = s->param;
-    struct net_origin from          = { .state = p->train_state };
+    const struct net_origin from    = train_origin(p);
     int n = !!p->net + !!p->net_param + !!p->train_net + !!p->train_net_param;
 
     if (n == 0)
@@ -190,8 +240,6 @@ static enum ct_status create_train(struct ct_solver *s)
     if (n > 1)
         return ct_fail(CT_EINVAL, "the solver names %d train nets; use one of "
                        "net, net_param, train_net, train_net_param", n);
-    from.path    = p->train_net ? p->train_net : p->net;
-    from.message = p->train_net_param ? p->train_net_param : p->net_param;
     if (from.path)
         CT_INFO("Creating training net from %s file: %s",
                 p->train_net ? "train_net" : "net", from.path);

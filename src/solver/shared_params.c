@@ -94,11 +94,11 @@ static enum ct_status fill(const struct ct_solver *s)
     const struct ct_exchange_facts *f = &s->options.exchange->facts;
     struct ct_buffer *const *to       = s->peers.shared.array;
     const size_t n      = ct_net_arena_count(s->net);
-    const size_t n_full = f->n_full > 0 ? (size_t)f->n_full : 1;
+    const size_t n_have = (size_t)f->n_have;
     const size_t rank   = (size_t)f->rank;
-    const size_t first  = n * rank / n_full, end = n * (rank + 1) / n_full;
+    const size_t first  = n * rank / n_have, end = n * (rank + 1) / n_have;
 
-    if (rank >= n_full)
+    if (rank >= n_have)
         return CT_OK;
     for (int i = 0; i <= s->rule->n_history; i++)
         CT_TRY(ct_copy(s->options.device, (int64_t)(end - first),

@@ -203,8 +203,6 @@ struct solver_peers {
                                             * in this view or the one before */
     struct ct_mirror       *mirror;   /* owned; NULL: net in CPU memory */
     struct solver_remote   *remote;   /* owned; NULL: no server here updates */
-    bool                    alike;    /* all ranks of this view have the same
-                                       * parameters */
     bool                    exchanged; /* gradients were sent to peers */
     bool                    after_backward; /* gradients leave in one go, after
                                              * backward */
@@ -470,6 +468,11 @@ CT_MUST_CHECK enum ct_status solver_engage(struct ct_solver *s);
 
 /* nets.c: builds the train net and the test nets. */
 CT_MUST_CHECK enum ct_status solver_create_nets(struct ct_solver *s);
+/* The batch of the train net as its definition has it; 0: unknown.  Of the
+ * options phase, level and stages count. */
+CT_MUST_CHECK enum ct_status solver_batch_of(
+    const Caffe__SolverParameter *p, const struct ct_solver_options *options,
+    int64_t *out);
 /* Zeros for the train net; those that are there stay. */
 CT_MUST_CHECK enum ct_status solver_create_histories(struct ct_solver *s);
 

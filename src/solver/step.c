@@ -405,7 +405,6 @@ enum ct_status solver_attach(struct ct_solver *s)
         .momentum  = s->rule->n_history == 1 ? p->momentum : 0,
         .clip      = p->clip_gradients > 0 ? p->clip_gradients : 0,
         .batches   = s->shares.dealt,
-        .alike     = s->peers.alike,
     };
 
     if (!x)

@@ -7,7 +7,6 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "elastic/newcomers.h"
 
 /* Of a member that came back it is another one. */
 static int number_of(uint64_t id)
@@ -135,30 +134,13 @@ static struct member *first_of(struct bus *b)
 static void rename_member(struct member *m)
 {
     elastic_init(&m->a, m->a.me + BUS_MEMBERS, send, m);
-    m->leaving = m->steps_back = false;
+    m->leaving = false;
 }
 
-/* Has it been left out, and can come back?  Who stepped back is let in when the
- * others have done an iteration (elastic/member_room.c). */
+/* Has it been left out, and can come back? */
 static bool comes_back(const struct member *m)
 {
-    const struct member *by = first_of(m->bus);
-
-    if (m->a.rank >= 0 || m->a.own.view.number == 0)
-        return false;
-    return m->steps_back ? by && by->a.ready > by->a.own.view.base
-                         : m->bus->left_out != NULL;
-}
-
-static void come_back(struct bus *b, struct member *m)
-{
-    if (!m->steps_back) {
-        b->left_out(b, m);
-        return;
-    }
-    rename_member(m);
-    elastic_join(&first_of(b)->a, m->a.me);
-    bus_look(b);
+    return m->a.rank < 0 && m->a.own.view.number > 0 && m->bus->left_out;
 }
 
 /* ---- What a rank asks. */
@@ -235,9 +217,9 @@ static enum ct_status next(void *arg, struct elastic_place *out)
     if (m->alive && m->given > 0 && v->number == m->given && !m->a.frozen)
         elastic_renew(&m->a);
     while (m->alive && (v->number <= m->given || v->number == 0 ||
-                        (m->a.rank < 0 && (m->steps_back || b->left_out)))) {
+                        (m->a.rank < 0 && b->left_out))) {
         if (comes_back(m))
-            come_back(b, m);
+            b->left_out(b, m);
         else
             pthread_cond_wait(&b->change, &b->lock);
     }
@@ -246,7 +228,8 @@ static enum ct_status next(void *arg, struct elastic_place *out)
         m->transport = NULL;
     } else {
         m->given = v->number;
-        m->steps_back = false;
+        m->others_came = v->n_full > 0 && v->n_full < v->n &&
+                         m->a.rank < v->n - 1;
         memcpy(m->given_id, v->id, (size_t)v->n * sizeof(v->id[0]));
         *out = (struct elastic_place){ .view = v->number, .rank = m->a.rank,
                                        .size = v->n, .base = v->base,
@@ -295,16 +278,14 @@ static bool ready(void *arg, int iter)
     return yes;
 }
 
-static bool step_back(void *arg)
+static bool others_came(void *arg)
 {
     struct member *m = arg;
     bool yes;
 
     pthread_mutex_lock(&m->bus->lock);
-    yes = m->a.ready == ELASTIC_NOTHING &&
-          (m->a.own.view.number > m->given ||
-           newcomers_step_back(&m->a, &m->a.own.view));
-    m->steps_back = yes && m->a.leaves;
+    yes = m->others_came && (m->a.own.view.number != m->given ||
+                             m->a.ready <= m->a.own.view.base);
     while (yes && m->alive && m->a.own.view.number == m->given && !m->a.frozen)
         pthread_cond_wait(&m->bus->change, &m->bus->lock);
     pthread_mutex_unlock(&m->bus->lock);
@@ -326,12 +307,12 @@ static struct member *make_member(struct bus *b)
     struct member *m = &b->member[b->n];
 
     CT_ASSERT(b->n < BUS_MEMBERS);
-    *m = (struct member){ .bus = b, .number = b->n, .made = true,
-                          .alive = true };
+    *m = (struct member){ .bus = b, .number = b->n, .threads = 1,
+                          .made = true, .alive = true };
     m->asks = (struct elastic_membership){
         .arg = m, .next = next, .open = open_end, .close = close_end,
         .ready = ready, .id = id, .expects = expects, .prepared = prepared,
-        .step_back = step_back };
+        .others_came = others_came };
     elastic_init(&m->a, (uint64_t)b->n + 1, send, m);
     b->n++;
     return m;

@@ -31,10 +31,11 @@ struct bus;
 struct member {
     struct bus              *bus;
     int                      number;
+    int                      threads; /* that it computes with */
     pthread_t                thread;
     bool                     made, alive, done;
     bool                     leaving; /* or will be left out */
-    bool                     steps_back; /* and comes back */
+    bool                     others_came; /* with its view, behind it */
     struct elastic_agreement a;
     struct elastic_membership asks;
     uint32_t                 given; /* the last view that it got */

@@ -108,11 +108,11 @@ static void *member_main(void *arg)
     struct ct_dist *d   = NULL;
     struct ct_solver *s = NULL;
 
-    ct_device_cpu_set_threads(1);
+    ct_device_cpu_set_threads(m->threads);
     /* A view may end while it comes in. */
     while ((m->st = live(m, &d, &s)) != CT_OK) {
         snprintf(m->why, sizeof(m->why), "%s", ct_last_error());
-        if (!dist_asks_again(&m->asks, m->st))
+        if (!dist_asks_again(&m->asks, d, m->st))
             break;
         ct_solver_destroy(s);
         ct_dist_destroy(d);
@@ -341,17 +341,17 @@ static bool all_train(struct bus *b, int n)
     return yes;
 }
 
-/* Something happens to four ranks that train, and all come but the last one,
- * which does not fit. */
-static void last_does_not_fit(unsigned seed, const char *options,
-                              void (*happens)(struct bus *b), int n,
-                              const char *why)
+/* Something happens to four ranks that train, and of n all come to the end but
+ * member `unfit`, which does not fit. */
+static void one_does_not_fit(unsigned seed, const char *options,
+                             void (*happens)(struct bus *b), int n, int unfit,
+                             const char *why)
 {
     Caffe__SolverParameter *param  = ranks_solver(1, "");
     Caffe__DistributedParameter *p = NULL;
     struct bus *b                  = make_bus(seed, options, param, &p);
     struct alone alone             = { .apart = false };
-    struct member *last            = &b->member[n - 1];
+    struct member *that            = &b->member[unfit];
 
     if (strstr(options, "canonical"))
         train_canonical(param, options, &alone);
@@ -368,12 +368,12 @@ static void last_does_not_fit(unsigned seed, const char *options,
     bus_await(b);
     bus_stop(b);
     ASSERT_INT(n, b->n);
-    ASSERT_STATUS(CT_EINVAL, last->st);
-    ASSERT_HAS(why, last->why);
-    last->st = CT_ESTOP;
+    ASSERT_STATUS(CT_EINVAL, that->st);
+    ASSERT_HAS(why, that->why);
+    that->st = CT_ESTOP;
     judge(b, &alone);
-    for (int i = 0; i < n - 1; i++)
-        ASSERT(b->member[i].done);
+    for (int i = 0; i < n; i++)
+        ASSERT(b->member[i].done || i == unfit);
     ct_free(alone.weights);
     ct_message_free(param);
     ct_message_free(p);
@@ -386,10 +386,10 @@ TEST(elastic, one_that_does_not_fit_ends_and_the_others_go_on)
     ranks_make_data();
     ranks_batch(4);
     for (unsigned i = 0; i < 4; i++) {
-        last_does_not_fit(i, "batch: 'global'", join_member, 5,
-                          "cannot be divided by 5 ranks");
-        last_does_not_fit(i, "batch: 'global' canonical: true parts: 4",
-                          join_member, 5, "cannot be dealt out to 5 ranks");
+        one_does_not_fit(i, "batch: 'global'", join_member, 5, 4,
+                         "cannot be divided by 5 ranks");
+        one_does_not_fit(i, "batch: 'global' canonical: true parts: 4",
+                         join_member, 5, 4, "cannot be dealt out to 5 ranks");
     }
 }
 
@@ -415,8 +415,8 @@ TEST(elastic, one_that_comes_back_beside_who_does_not_fit_stays)
     ranks_make_data();
     ranks_batch(4);
     for (unsigned i = 0; i < 2; i++)
-        last_does_not_fit(i, "batch: 'global'", suspect_fourth, 5,
-                          "cannot be divided by 5 ranks");
+        one_does_not_fit(i, "batch: 'global'", suspect_fourth, 5, 4,
+                         "cannot be divided by 5 ranks");
 }
 
 static void join_two(struct bus *b)
@@ -433,8 +433,45 @@ TEST(elastic, one_of_two_that_come_together_stays)
     ranks_make_data();
     ranks_batch(5);
     for (unsigned i = 0; i < 4; i++)
-        last_does_not_fit(i, "batch: 'global'", join_two, 6,
-                          "cannot be divided by 6 ranks");
+        one_does_not_fit(i, "batch: 'global'", join_two, 6, 5,
+                         "cannot be divided by 6 ranks");
+}
+
+/* With more threads than the others; the job needs both that come. */
+static void join_unlike(struct bus *b, int unlike)
+{
+    struct member *fifth = bus_join_two(b);
+
+    fifth[unlike].threads = 2;
+    for (int i = 0; i < 6; i++)
+        b->member[i].a.least = 6;
+    for (int i = 0; i < 2; i++)
+        pthread_create(&fifth[i].thread, NULL, member_main, &fifth[i]);
+}
+
+static void join_unlike_and_like(struct bus *b)
+{
+    join_unlike(b, 0);
+}
+
+static void join_like_and_unlike(struct bus *b)
+{
+    join_unlike(b, 1);
+}
+
+/* The one that is meant knows, and so do all others: it alone ends. */
+TEST(elastic, one_that_is_unlike_ends_and_who_comes_with_it_stays)
+{
+    static const char options[] = "batch: 'global' canonical: true parts: 6";
+
+    ranks_make_data();
+    ranks_batch(6);
+    for (unsigned i = 0; i < 2; i++) {
+        one_does_not_fit(i, options, join_unlike_and_like, 6, 4,
+                         "rank 4 has another number of threads");
+        one_does_not_fit(i, options, join_like_and_unlike, 6, 5,
+                         "rank 5 has another number of threads");
+    }
 }
 
 /* A mean after every iteration is training in step; with more between them

@@ -128,13 +128,57 @@ TEST(resolve, ranks_that_come_and_go_commit_or_reload)
     ASSERT(plan_of("patience: 2", f).reloads);
     p = plan_of("groups: 3 servers: 2", f);
     ASSERT(p.reloads && !p.commits && p.n_workers == 2 && p.n_groups == 2);
-    /* One rank is left: it serves nobody, and goes on by itself. */
+    /* One rank is left, which serves itself. */
     f.size = 1;
     p      = plan_of("groups: 3 servers: 2", f);
-    ASSERT(p.reloads && !p.commits && !p.servers && p.n_workers == 1);
+    ASSERT(p.reloads && !p.commits && p.values && p.n_workers == 1);
+    ASSERT(p.n_servers == 1 && p.first_server == 0 && p.n_groups == 1);
     f.elastic = false;
     f.size    = 4;
     ASSERT(!plan_of("sync: 'ssp'", f).reloads && !plan_of("", f).commits);
+}
+
+/* What ranks do is decided when the first one begins: whoever comes or goes
+ * after that, the others do not find that flags do not go together, and
+ * snapshots are of the same kind. */
+static void same_for_any_number(const char *fields)
+{
+    Caffe__DistributedParameter *o = NULL;
+    struct dist_facts f = { .size = 1, .n_hosts = 1, .elastic = true };
+    enum ct_status first = CT_OK;
+    struct dist_plan one = { 0 }, p;
+
+    if (ct_text_parse(&caffe__distributed_parameter__descriptor, fields,
+                      strlen(fields), fields, &o) != CT_OK)
+        return; /* the same flag twice */
+    for (; f.size <= 4; f.size++) {
+        const enum ct_status st = dist_resolve(o, &f, &p);
+
+        if (f.size == 1) {
+            first = st;
+            one   = p;
+        }
+        if (st != first)
+            FAIL("%s: one rank has status %d, %d have %d: %s", fields, first,
+                 f.size, st, ct_last_error());
+        if (st == CT_OK && (p.alone || p.kind != one.kind ||
+                            p.reloads != one.reloads ||
+                            p.commits != one.commits))
+            FAIL("%s: %d ranks do something else than one", fields, f.size);
+    }
+    ct_message_free(o);
+}
+
+TEST(resolve, ranks_that_come_and_go_change_no_kind)
+{
+    same_for_any_number("groups: 2 staleness: 2");
+    same_for_any_number("servers: 2 road: 'ps'");
+    for (int i = 0; i < dist_n_choices; i++)
+        for (int k = 0; k <= i; k++)
+            same_for_any_number(
+                i == k ? dist_choices[i].fields
+                       : test_format("%s %s", dist_choices[i].fields,
+                                     dist_choices[k].fields));
 }
 
 TEST(resolve, codes_are_for_who_has_peers_and_tokens_for_ranks_in_step)

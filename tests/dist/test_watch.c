@@ -392,11 +392,12 @@ struct viewer {
     struct ct_job          meeting;
 };
 
-static void come_to_view(struct viewer *v, struct ct_transport *t)
+static void come_to_view(struct viewer *v, struct ct_transport *t,
+                         double brief)
 {
     struct live_watch_config config = {
-        .n_train = t->size, .stall = 100, .heartbeat = 100, .view = 7,
-        .sent = none_sent, .asked = none_asked };
+        .n_train = t->size, .stall = 100, .heartbeat = 100, .brief = brief,
+        .view = 7, .sent = none_sent, .asked = none_asked };
 
     ASSERT_OK(ct_comm_create(t, &v->comm));
     ASSERT_OK(ct_comm_thread_create(v->comm, NULL, &v->thread));
@@ -411,6 +412,16 @@ static enum ct_status meet_job(struct ct_comm *c, void *arg)
     return ct_barrier(c);
 }
 
+static void leave_view(struct viewer *v)
+{
+    for (int r = 0; r < 2; r++) {
+        live_watch_stop(v[r].watch);
+        ct_comm_thread_destroy(v[r].thread);
+        live_watch_destroy(v[r].watch);
+        ct_comm_destroy(v[r].comm);
+    }
+}
+
 /* One thread makes all of them, one after the other: it would wait for ever if
  * one waited for the next. */
 TEST(watch, in_a_view_nobody_waits_until_the_others_are_there)
@@ -420,10 +431,10 @@ TEST(watch, in_a_view_nobody_waits_until_the_others_are_there)
     struct live_look look;
 
     ASSERT_OK(test_ends(2, NULL, t));
-    come_to_view(&v[0], t[0]);
+    come_to_view(&v[0], t[0], 0);
     ASSERT(live_watch_look(v[0].watch, 0, &look));
     ASSERT(!live_watch_look(v[0].watch, 1, &look));
-    come_to_view(&v[1], t[1]);
+    come_to_view(&v[1], t[1], 0);
     for (int r = 0; r < 2; r++) {
         v[r].meeting = (struct ct_job){ .run = meet_job };
         ct_job_submit(v[r].thread, &v[r].meeting);
@@ -433,10 +444,63 @@ TEST(watch, in_a_view_nobody_waits_until_the_others_are_there)
         ASSERT(live_watch_look(v[r].watch, 1 - r, &look));
         ASSERT_INT(getpid(), look.pid);
     }
+    leave_view(v);
+}
+
+static void run_both(struct viewer *v, enum ct_status (*run)(struct ct_comm *c,
+                                                             void *arg))
+{
     for (int r = 0; r < 2; r++) {
-        live_watch_stop(v[r].watch);
-        ct_comm_thread_destroy(v[r].thread);
-        live_watch_destroy(v[r].watch);
-        ct_comm_destroy(v[r].comm);
+        v[r].meeting = (struct ct_job){ .run = run };
+        ct_job_submit(v[r].thread, &v[r].meeting);
     }
+}
+
+/* Something that the other one never sends, or that rank 1 sends. */
+static enum ct_status await_other(struct ct_comm *c, void *arg)
+{
+    struct ct_request r;
+    char x;
+
+    (void)arg;
+    CT_TRY(ct_comm_receive(c, 1 - c->rank, CT_TAG_USER, &x, 1, &r));
+    return ct_comm_wait(c, 1 - c->rank, &r);
+}
+
+static enum ct_status send_late(struct ct_comm *c, void *arg)
+{
+    const double end = ct_now() + 3;
+    struct ct_request r;
+    char x = 0;
+
+    if (c->rank == 0)
+        return await_other(c, arg);
+    while (ct_now() < end)
+        (void)soon(NULL);
+    CT_TRY(ct_comm_send(c, 0, CT_TAG_USER, &x, 1, &r));
+    return ct_comm_wait(c, 0, &r);
+}
+
+/* Where nobody is at work there is nothing to wait for: what they wait for is
+ * lost on its way. */
+TEST(watch, ranks_that_all_wait_do_so_for_a_brief_time)
+{
+    struct viewer v[2] = { { .comm = NULL } };
+    struct ct_transport *t[2];
+    const double begin = ct_now();
+
+    failed = false;
+    ASSERT_OK(test_ends(2, NULL, t));
+    for (int r = 0; r < 2; r++)
+        come_to_view(&v[r], t[r], 1);
+    run_both(v, send_late); /* one of them is at work */
+    for (int r = 0; r < 2; r++)
+        ASSERT_OK(ct_job_wait(&v[r].meeting));
+    run_both(v, await_other);
+    ASSERT_STATUS(CT_ECOMM, ct_job_wait(&v[0].meeting));
+    ASSERT_HAS("for each other", ct_last_error());
+    ASSERT(ct_now() - begin < 60);
+    ct_comm_thread_call_off(v[1].thread);
+    ASSERT_STATUS(CT_ECOMM, ct_job_wait(&v[1].meeting));
+    leave_view(v);
 }

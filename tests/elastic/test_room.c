@@ -78,6 +78,48 @@ static void age_room(struct elastic_member *m, double seconds)
     pthread_mutex_unlock(&m->lock);
 }
 
+static int hoped_size(struct elastic_member *m)
+{
+    int size;
+
+    pthread_mutex_lock(&m->lock);
+    size = m->hint.size;
+    pthread_mutex_unlock(&m->lock);
+    return size;
+}
+
+static void await_hope(struct elastic_member *m, int size)
+{
+    const double end = ct_now() + 60;
+
+    while (hoped_size(m) != size && ct_now() < end)
+        nap();
+    ASSERT_INT(size, hoped_size(m));
+}
+
+/* It was given hope of a place, and others took that.  It waits as one that has
+ * never had any, and gets the next place that there is. */
+TEST(room, who_finds_the_job_full_has_no_hope)
+{
+    struct elastic_place q = { 0 };
+    struct elastic_member *a, *b;
+
+    if (seal_init() != CT_OK)
+        return; /* there are no elastic jobs in this build */
+    make_two(&a, &b, &q);
+    ASSERT_INT(2, hoped_size(b));
+    pthread_mutex_lock(&a->lock);
+    a->a.most = 1;
+    pthread_mutex_unlock(&a->lock);
+    await_hope(b, 0);
+    pthread_mutex_lock(&a->lock);
+    a->a.most = 2;
+    pthread_mutex_unlock(&a->lock);
+    await_hope(b, 2);
+    member_destroy(b);
+    member_destroy(a);
+}
+
 /* Where servers keep the parameters, no rank makes anything in advance, and who
  * comes need not wait for that.  A hint that came before that was known counts
  * as taken. */

@@ -19,7 +19,7 @@
 
 /* A piece is so small that a line of some ranks costs little, and no smaller
  * than what a message costs. */
-enum { PIECES = 64, LEAST_PIECE = 16 << 10, PART = 4 << 20 };
+enum { PIECES = 64, LEAST_PIECE = 16 << 10, PART = 1 << 20 };
 
 static size_t piece_of(size_t bytes)
 {

@@ -70,12 +70,12 @@ static enum ct_status attach_net(struct ct_dist *d, struct ct_net *net)
     CT_TRY(dist_sweep(d));
     if (d->plan->agrees)
         CT_TRY(ct_comm_thread_agree(d->view.thread));
-    if (d->plan->parts) {
+    if (d->plan->parts && !d->elastic.members) /* there misfits.c does */
         CT_TRY(ct_dist_same(d, "number of threads, which changes the last "
                             "bits",
                             (uint64_t)ct_device_cpu_threads()));
+    if (d->plan->parts)
         CT_TRY(dist_canonical_attach(&d->canonical, net, dist_diff(d, net)));
-    }
     d->net = net;
     dist_plan_say(d->plan, d->options);
     dist_auto_say(d);

@@ -10,18 +10,6 @@
 /* Most lines in the log, one per rank. */
 enum { MOST_LINES = 64 };
 
-struct meeting {
-    const struct ct_device *mine;
-    struct dist_census      census;
-};
-
-static enum ct_status meet_job(struct ct_comm *c, void *arg)
-{
-    struct meeting *m = arg;
-
-    return dist_census_take(c, m->mine, &m->census);
-}
-
 static void say(const struct dist_census *s)
 {
     for (int r = 0; r < s->n && r < MOST_LINES; r++) {
@@ -42,17 +30,9 @@ static void say(const struct dist_census *s)
 /* Replans with the devices of all ranks. */
 static enum ct_status resolve(struct ct_dist *d, const struct ct_net *net)
 {
-    const struct dist_census *s = &d->report.census;
-    struct dist_facts f         = *d->facts;
-    int n_cpu = 0;
+    struct dist_facts f = *d->facts;
 
-    for (int r = 0; r < s->n; r++)
-        n_cpu += strcmp(s->seat[r].device, "cpu") == 0;
-    f.met           = true;
-    f.gpus          = dist_census_gpus(s);
-    f.own_gpus      = dist_census_own_gpus(s);
-    f.mixed         = n_cpu > 0 && n_cpu < s->n;
-    f.unlike        = dist_census_unlike(s);
+    dist_census_facts(&d->report.census, &f);
     f.copied        = d->trainer.mirror;
     f.learns        = ct_net_n_params(net) > 0;
     f.iter_size     = d->trainer.iter_size;
@@ -63,19 +43,20 @@ static enum ct_status resolve(struct ct_dist *d, const struct ct_net *net)
 
 enum ct_status dist_devices_meet(struct ct_dist *d, const struct ct_net *net)
 {
-    struct ct_pulse *pulse = d->exchange.facts.pulse;
-    struct meeting m = { ct_mirror_device(d->trainer.mirror), { 0 } };
+    const struct ct_device *mine = ct_mirror_device(d->trainer.mirror);
+    struct ct_pulse *pulse       = d->exchange.facts.pulse;
+    struct dist_census census;
 
-    CT_TRY(ct_job_run(d->view.thread, meet_job, &m));
+    CT_TRY(dist_census_meet(d, mine, &census));
     pthread_mutex_lock(&d->report.lock);
     dist_census_fini(&d->report.census);
-    d->report.census = m.census;
+    d->report.census = census;
     pthread_mutex_unlock(&d->report.lock);
     CT_TRY(resolve(d, net));
     if ((d->facts->gpus || d->facts->unlike) && d->view.rank == 0)
         say(&d->report.census);
     if (pulse)
-        atomic_store(&pulse->device_memory, ct_device_memory(m.mine).used);
+        atomic_store(&pulse->device_memory, ct_device_memory(mine).used);
     /* Servers and codecs that hold values back get unscaled gradients.
      * Otherwise all ranks must scale them alike. */
     if (d->plan->whole)

@@ -107,6 +107,11 @@ static bool shares(const struct wish *w)
     return w->p->shares != CT_SHARES_EVEN;
 }
 
+static bool given(const struct wish *w)
+{
+    return w->p->shares == CT_SHARES_GIVEN;
+}
+
 static bool speed(const struct wish *w)
 {
     return w->p->shares == CT_SHARES_SPEED;
@@ -221,6 +226,10 @@ static const struct rule {
       root, own_servers, CT_EINVAL },
     { { "--shares", "--sync=local", "it divides the batches of ranks in "
         "step", NULL }, shares, local, CT_EINVAL },
+    { { "--shares with weights", "--elastic", "weights are of ranks, which "
+        "pass to other processes when some come or go",
+        "use --shares=speed" },
+      given, elastic, CT_EINVAL },
     { { "--shares=speed", "--data=root", "it needs data to measure with on "
         "every rank", "use --data=shared, or give weights" }, speed, root,
       CT_EINVAL },
@@ -346,15 +355,20 @@ static enum ct_status check_numbers(const Caffe__DistributedParameter *o)
     return CT_OK;
 }
 
+/* In an elastic job servers and groups are as many as its ranks allow. */
 static enum ct_status check_size(const Caffe__DistributedParameter *o,
-                                 int size)
+                                 const struct dist_facts *f)
 {
-    if (o->servers >= size && o->servers > 0)
-        return ct_fail(CT_EINVAL, "--servers=%d leaves no rank of %d to train",
-                       o->servers, size);
+    const int size = f->size;
+
     if (o->servers > 1 && is(o->road, "ps"))
         return ct_fail(CT_EINVAL, "--road=ps has one server; use "
                        "--road=sharded for --servers=%d", o->servers);
+    if (f->elastic)
+        return CT_OK;
+    if (o->servers >= size && o->servers > 0)
+        return ct_fail(CT_EINVAL, "--servers=%d leaves no rank of %d to train",
+                       o->servers, size);
     if (o->groups > size - o->servers)
         return ct_fail(CT_EINVAL, "--groups=%d is more than the %d ranks that "
                        "train", o->groups, size - o->servers);
@@ -393,5 +407,5 @@ enum ct_status dist_check_words(const Caffe__DistributedParameter *o,
     CT_TRY(check_word("road", o->road, "auto allreduce factors ps sharded"));
     CT_TRY(check_reduce(o->reduce));
     CT_TRY(check_numbers(o));
-    return check_size(o, f->size);
+    return check_size(o, f);
 }

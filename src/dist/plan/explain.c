@@ -330,7 +330,7 @@ void dist_plan_say(const struct dist_plan *p,
     CT_INFO("%d ranks train; %d server(s) on rank(s) %d to %d%s %s",
             p->n_workers, p->n_servers, p->first_server,
             p->first_server + p->n_servers - 1,
-            o->servers ? ", which do not train," : "",
+            p->first_server > 0 ? ", which do not train," : "",
             p->values ? "keep the parameters and update them"
                       : "add up gradients");
     if (p->n_groups < p->n_workers)

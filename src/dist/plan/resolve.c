@@ -30,22 +30,26 @@ static enum ct_status choose_bandwidth(const Caffe__DistributedParameter *o,
     return CT_OK;
 }
 
-static void choose_servers(const Caffe__DistributedParameter *o, int size,
+/* The kind of synchronisation is the one that was asked for, also where a view
+ * of an elastic job has too few ranks for groups and servers of their own: its
+ * views, and the snapshots that pass between them, are all of one kind. */
+static void choose_servers(const Caffe__DistributedParameter *asked,
+                           const Caffe__DistributedParameter *o, int size,
                            struct dist_plan *p)
 {
     const bool stale = is(o->sync, "ssp") || is(o->sync, "async") ||
-                       o->groups > 1;
+                       asked->groups > 1;
     const bool road  = is(o->road, "ps") || is(o->road, "sharded");
 
     p->rounds      = o->deadline > 0 || o->patience > 0;
-    p->servers     = road || stale || o->servers > 0 || p->rounds;
+    p->servers     = road || stale || asked->servers > 0 || p->rounds;
     p->late        = is(o->late, "fold")    ? DIST_LATE_FOLD
                      : is(o->late, "error") ? DIST_LATE_ERROR
                                             : DIST_LATE_DISCARD;
     p->values      = stale || p->rounds;
     p->staleness   = is(o->sync, "async") ? CT_PS_ASYNC : o->staleness;
     p->sync        = dist_sync_find(o->sync);
-    p->n_groups    = o->groups > 1 ? o->groups : p->n_workers;
+    p->n_groups    = asked->groups > 1 ? o->groups : p->n_workers;
     if (!p->servers)
         return;
     p->first_server = o->servers ? p->n_workers : 0;
@@ -208,7 +212,7 @@ enum ct_status dist_resolve(const Caffe__DistributedParameter *asked,
     const Caffe__DistributedParameter fitted = fit(asked, f), *o = &fitted;
     struct dist_plan *p = out;
 
-    CT_TRY(dist_check_words(o, f));
+    CT_TRY(dist_check_words(asked, f));
     *p = (struct dist_plan){
         .n_workers    = f->size - o->servers,
         .shared_data  = is(o->data, "shared"),
@@ -222,12 +226,10 @@ enum ct_status dist_resolve(const Caffe__DistributedParameter *asked,
     };
     CT_TRY(dist_codec_parse(o->compress, &p->codec));
     CT_TRY(choose_bandwidth(o, p));
-    choose_servers(o, f->size, p);
-    /* Servers have state that no other rank has.  This does not depend on the
-     * current number of ranks. */
-    p->reloads = f->elastic &&
-                 (p->values || asked->servers > 0 || asked->groups > 1);
-    CT_TRY(dist_check_rules(o, f, p));
+    choose_servers(asked, o, f->size, p);
+    /* Servers have state that no other rank has. */
+    p->reloads = f->elastic && (p->values || asked->servers > 0);
+    CT_TRY(dist_check_rules(asked, f, p));
     if (o->canonical)
         p->parts = o->parts;
     choose_reduce(o, p);
@@ -243,7 +245,7 @@ enum ct_status dist_resolve(const Caffe__DistributedParameter *asked,
     p->deals_tests   = !p->root_data && !p->rounds;
     p->kind          = kind_of(p);
     p->alone         = f->size == 1 && !p->parts && !p->servers && !p->sync &&
-               !p->nccl && !p->commits;
+               !p->nccl && !f->elastic;
     return CT_OK;
 }
 

@@ -19,7 +19,6 @@
 static void describe(const struct ct_transport_type *transport,
                      const struct ct_device *device, struct dist_seat *s)
 {
-
     *s = (struct dist_seat){ .device = "cpu",
                              .uuid   = ct_device_uuid(device) };
     if (device->kind == CT_CUDA) {
@@ -66,6 +65,35 @@ out:
     return st;
 }
 
+enum ct_status dist_census_meet(struct ct_dist *d,
+                                const struct ct_device *device,
+                                struct dist_census *out)
+{
+    struct dist_seat mine;
+    enum ct_status st;
+
+    *out = (struct dist_census){ .n = d->view.size };
+    describe(d->view.comm->transport->type, device, &mine);
+    CT_TRY(ct_alloc((size_t)out->n, sizeof(mine), "census", &out->seat));
+    st = dist_gather_each(d, &mine, sizeof(mine), out->seat);
+    if (st != CT_OK)
+        dist_census_fini(out);
+    return st;
+}
+
+void dist_census_facts(const struct dist_census *s, struct dist_facts *f)
+{
+    int n_cpu = 0;
+
+    for (int r = 0; r < s->n; r++)
+        n_cpu += strcmp(s->seat[r].device, "cpu") == 0;
+    f->met      = true;
+    f->gpus     = dist_census_gpus(s);
+    f->own_gpus = dist_census_own_gpus(s);
+    f->mixed    = n_cpu > 0 && n_cpu < s->n;
+    f->unlike   = dist_census_unlike(s);
+}
+
 void dist_census_fini(struct dist_census *s)
 {
     ct_free(s->seat);
@@ -81,22 +109,27 @@ static enum ct_status unlike(const struct dist_census *s, int rank,
                    first, rank, s->seat[rank].host, other);
 }
 
+enum ct_status dist_census_check_rank(const struct dist_census *s, int r)
+{
+    const struct dist_seat *a = &s->seat[0], *b = &s->seat[r];
+
+    if (strcmp(a->version, b->version) != 0)
+        return unlike(s, r, "cortado", a->version, b->version);
+    if (strcmp(a->mpi, b->mpi) != 0)
+        return unlike(s, r, "the MPI", a->mpi, b->mpi);
+    if (strcmp(a->level, b->level) != 0)
+        return unlike(s, r, "the MPI thread level", a->level, b->level);
+    if (a->scaled != b->scaled)
+        return ct_fail(CT_EINVAL, "rank %d scales its losses for fp16 and "
+                       "rank %d does not: give all the same --precision",
+                       a->scaled ? 0 : r, a->scaled ? r : 0);
+    return CT_OK;
+}
+
 enum ct_status dist_census_check(const struct dist_census *s)
 {
-    for (int r = 1; r < s->n; r++) {
-        const struct dist_seat *a = &s->seat[0], *b = &s->seat[r];
-
-        if (strcmp(a->version, b->version) != 0)
-            return unlike(s, r, "cortado", a->version, b->version);
-        if (strcmp(a->mpi, b->mpi) != 0)
-            return unlike(s, r, "the MPI", a->mpi, b->mpi);
-        if (strcmp(a->level, b->level) != 0)
-            return unlike(s, r, "the MPI thread level", a->level, b->level);
-        if (a->scaled != b->scaled)
-            return ct_fail(CT_EINVAL, "rank %d scales its losses for fp16 and "
-                           "rank %d does not: give all the same --precision",
-                           a->scaled ? 0 : r, a->scaled ? r : 0);
-    }
+    for (int r = 1; r < s->n; r++)
+        CT_TRY(dist_census_check_rank(s, r));
     return CT_OK;
 }
 

@@ -7,6 +7,9 @@
 #include "cortado/proto.h"
 #include "device/stage.h"
 
+struct ct_dist;
+struct dist_facts;
+
 /* The description of one rank. */
 struct dist_seat {
     char    host[64];
@@ -30,10 +33,20 @@ struct dist_census {
 CT_MUST_CHECK enum ct_status dist_census_take(struct ct_comm *c,
                                               const struct ct_device *device,
                                               struct dist_census *out);
+/* The same among the ranks of d->view.comm, on the compute thread, whose number
+ * of threads it is. */
+CT_MUST_CHECK enum ct_status dist_census_meet(struct ct_dist *d,
+                                              const struct ct_device *device,
+                                              struct dist_census *out);
+/* Sets those facts that follow from the devices of all ranks. */
+void dist_census_facts(const struct dist_census *s, struct dist_facts *f);
 void dist_census_fini(struct dist_census *s);
 /* Fails and names the ranks if versions, MPI libraries or loss scaling
  * differ. */
 CT_MUST_CHECK enum ct_status dist_census_check(const struct dist_census *s);
+/* The same for one rank beside rank 0. */
+CT_MUST_CHECK enum ct_status dist_census_check_rank(
+    const struct dist_census *s, int rank);
 /* Does any rank have a GPU? Has every rank its own GPU? Do devices differ in
  * model, so that they round differently? */
 bool dist_census_gpus(const struct dist_census *s);
