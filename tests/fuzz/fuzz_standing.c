@@ -133,6 +133,13 @@ static void last(struct ct_exchange *x, int iter)
     (void)x, (void)iter;
 }
 
+static enum ct_status fits(struct ct_exchange *x,
+                           const struct ct_device *device)
+{
+    (void)x, (void)device;
+    return CT_OK;
+}
+
 static const struct ct_job_ops job_ops = {
     .meet      = none,
     .share     = share,
@@ -146,6 +153,7 @@ static const struct ct_job_ops job_ops = {
     .commit    = commit,
     .last      = last,
     .check     = none,
+    .fit       = fits,
     .expects   = no_hint,
 };
 
@@ -307,7 +315,8 @@ static void join(struct ct_solver *s, int n_full, bool restores)
 {
     struct ct_exchange x = {
         .facts = { .rank = 1, .size = 2, .scale = 1, .loss_scale = 1,
-                   .global_batch = true, .commits = true, .n_full = n_full },
+                   .global_batch = true, .commits = true, .n_full = n_full,
+                   .n_have = n_full > 0 ? n_full : 1 },
         .ops = &ops, .job = &job_ops };
     const size_t n = n_rest;
 
