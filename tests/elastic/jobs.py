@@ -99,9 +99,14 @@ def until(what, seconds=60, pause=0.1):
 
 
 def job(address):
+    """A rank that is asked as it ends says nothing; another one does then."""
     asked_at.append(address)
-    out = subprocess.run([PROGRAM, "jobs", "--json", address], cwd=ROOT,
-                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    for _ in range(5):
+        out = subprocess.run([PROGRAM, "jobs", "--json", address], cwd=ROOT,
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        if out.stdout:
+            break
+        time.sleep(0.2)
     return json.loads(out.stdout)
 
 
