@@ -464,6 +464,9 @@ TEST(elastic, one_that_is_unlike_ends_and_who_comes_with_it_stays)
 {
     static const char options[] = "batch: 'global' canonical: true parts: 6";
 
+#ifdef __SANITIZE_THREAD__
+    test_skip("the thread sanitizer takes barriers of libgomp for races");
+#endif
     ranks_make_data();
     ranks_batch(6);
     for (unsigned i = 0; i < 2; i++) {
