@@ -25,7 +25,7 @@ PROMPT_S = 0.02
 # Scans in which a process is no rank, after which nobody asks any more: it may
 # be about to become one by exec().
 MOST_SCANS = 5
-VIEW = re.compile(r"^I(\d{4} [\d:.]+) +\d+ member_asks\.c:\d+\] "
+VIEW = re.compile(r"^I(\d{4} [\d:.]+) +\d+ member_\w+\.c:\d+\] "
                   r"(View (\d+): .*?(\d+) rank\(s\) go on (?:at iteration "
                   r"(\d+)|from the newest snapshot).*)\n", re.M)
 

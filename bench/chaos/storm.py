@@ -223,6 +223,8 @@ class Storm:
             raise RuntimeError("it ended by itself")
         self.await_next(self.seen.look(), time.monotonic())
         self.seen.check()
+        if len(self.seen.views) < 2: # or else it looks for other lines
+            raise RuntimeError("the log told of no change of view")
         self.seen.stops = True
         n = job.stop()
         self.seen.check()
